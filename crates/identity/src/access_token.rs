@@ -7,7 +7,7 @@ use tracewarden_model::Timestamp;
 
 use crate::error::ProviderError;
 use crate::jwt;
-use crate::person::Person;
+use crate::person::{Person, add_user_info};
 use crate::settings::{AccessTokenSettings, CLOCK_LEEWAY_SECONDS, ProviderSettings};
 
 /// Claims with the id of the client, by provider: RFC 9068, OpenID Connect and Keycloak, Okta, Entra.
@@ -43,7 +43,10 @@ struct TokenClaims {
 }
 
 /// A verified access token whose person is not read yet: claims can be missing.
-pub(crate) struct VerifiedToken {
+#[derive(Debug)]
+pub struct VerifiedToken {
+    /// Name of the provider.
+    pub(crate) provider: String,
     claims: Map<String, Value>,
     client: Option<String>,
     scopes: Vec<String>,
@@ -57,17 +60,14 @@ impl VerifiedToken {
         self.claims.get("sub").and_then(Value::as_str)
     }
 
-    /// Adds what the provider says about the person besides. What the token says counts.
-    pub(crate) fn add_claims(&mut self, more: Map<String, Value>) {
-        for (name, value) in more {
-            self.claims.entry(name).or_insert(value);
-        }
+    pub(crate) fn add_user_info(&mut self, user_info: Map<String, Value>) {
+        add_user_info(&mut self.claims, user_info);
     }
 
     pub(crate) fn into_access_token(self, settings: &ProviderSettings) -> Result<AccessToken, ProviderError> {
-        let Self { claims, client, scopes, issued_at, expires_at } = self;
+        let Self { provider, claims, client, scopes, issued_at, expires_at } = self;
         let person = Person::new(settings, claims)?;
-        Ok(AccessToken { provider: settings.name.clone(), person, client, scopes, issued_at, expires_at })
+        Ok(AccessToken { provider, person, client, scopes, issued_at, expires_at })
     }
 }
 
@@ -177,7 +177,8 @@ fn check(
     }
     let scopes = SCOPE_CLAIMS.iter().find_map(|name| claims.get(*name)).map(texts).unwrap_or_default();
     let at = |seconds: i64| Timestamp::from_nanos(seconds.saturating_mul(1_000_000_000));
-    Ok(VerifiedToken { client, scopes, issued_at: at(times.iat), expires_at: at(times.exp), claims })
+    let (provider, issued_at, expires_at) = (settings.name.clone(), at(times.iat), at(times.exp));
+    Ok(VerifiedToken { provider, claims, client, scopes, issued_at, expires_at })
 }
 
 /// Reads a text with spaces, or a list of texts.

@@ -1,7 +1,7 @@
 //! What a provider said about access tokens, kept for the configured time.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hashlink::LruCache;
@@ -11,7 +11,7 @@ use tracewarden_model::Timestamp;
 
 use crate::person::MAX_CLAIMS_BYTES;
 
-/// Answers have a few KiB; the oldest one goes first.
+/// Answers have a few KiB as text, and at most 64. The one that was not used for the longest time goes first.
 const CAPACITY: usize = 1_000;
 
 /// What a provider was asked about a token.
@@ -23,7 +23,8 @@ pub(crate) enum Question {
 
 struct Answer {
     received_at: Timestamp,
-    claims: Map<String, Value>,
+    /// As JSON, which takes a fraction of the memory of the claims.
+    text: String,
 }
 
 /// Answers by question and token. Only digests of tokens are kept.
@@ -40,19 +41,30 @@ impl AnswerCache {
     }
 
     pub(crate) fn get(&self, question: Question, token: &str, now: Timestamp) -> Option<Map<String, Value>> {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = answers.get(&key(question, token))?;
-        // A clock that was set back must not make an answer valid for longer.
-        let is_current = answer.received_at <= now && now < answer.received_at.saturating_add(self.ttl_nanos);
-        is_current.then(|| answer.claims.clone())
+        let mut answers = self.answers();
+        let answer = answers.get(&key(question, token)).filter(|answer| self.is_current(answer, now))?;
+        serde_json::from_str(&answer.text).ok()
     }
 
-    pub(crate) fn put(&self, question: Question, token: &str, claims: Map<String, Value>, now: Timestamp) {
-        let is_small = serde_json::to_string(&claims).is_ok_and(|text| text.len() <= MAX_CLAIMS_BYTES);
-        if self.ttl_nanos > 0 && is_small {
-            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.insert(key(question, token), Answer { received_at: now, claims });
+    pub(crate) fn put(&self, question: Question, token: &str, claims: &Map<String, Value>, now: Timestamp) {
+        let Some(text) = serde_json::to_string(claims).ok().filter(|text| text.len() <= MAX_CLAIMS_BYTES)
+        else {
+            return;
+        };
+        if self.ttl_nanos > 0 {
+            let mut answers = self.answers();
+            answers.retain(|_, answer| self.is_current(answer, now));
+            answers.insert(key(question, token), Answer { received_at: now, text });
         }
+    }
+
+    /// An answer from the future is not: the clock was set back.
+    fn is_current(&self, answer: &Answer, now: Timestamp) -> bool {
+        answer.received_at <= now && now < answer.received_at.saturating_add(self.ttl_nanos)
+    }
+
+    fn answers(&self) -> MutexGuard<'_, LruCache<[u8; 32], Answer>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,21 +91,23 @@ mod tests {
         let claims: Map<String, Value> = [("sub".to_owned(), Value::from("paula"))].into_iter().collect();
         let at = |seconds: i64| Timestamp::from_nanos(seconds * 1_000_000_000);
         let cache = AnswerCache::new(Duration::from_secs(10));
-        cache.put(Question::UserInfo, "a", claims.clone(), at(100));
+        cache.put(Question::UserInfo, "a", &claims, at(100));
         let found = |question, token, second| cache.get(question, token, at(second)).is_some();
         assert!(found(Question::UserInfo, "a", 100) && found(Question::UserInfo, "a", 109));
         assert!(!found(Question::UserInfo, "a", 110) && !found(Question::UserInfo, "a", 99));
         assert!(!found(Question::Introspection, "a", 105) && !found(Question::UserInfo, "b", 105));
 
         let large = [("x".to_owned(), Value::from("x".repeat(MAX_CLAIMS_BYTES)))].into_iter().collect();
-        cache.put(Question::UserInfo, "large", large, at(100));
+        cache.put(Question::UserInfo, "large", &large, at(100));
         assert!(!found(Question::UserInfo, "large", 100));
         for number in 0..CAPACITY {
-            cache.put(Question::UserInfo, &number.to_string(), claims.clone(), at(100));
+            cache.put(Question::UserInfo, &number.to_string(), &claims, at(100));
         }
-        assert!(!found(Question::UserInfo, "a", 105), "the oldest one has gone");
+        assert!(!found(Question::UserInfo, "a", 105), "it was not used for the longest time");
+        cache.put(Question::UserInfo, "b", &claims, at(110));
+        assert_eq!(cache.answers().len(), 1, "the others are too old");
         let none = AnswerCache::new(Duration::ZERO);
-        none.put(Question::UserInfo, "a", claims, at(100));
+        none.put(Question::UserInfo, "a", &claims, at(100));
         assert!(none.get(Question::UserInfo, "a", at(100)).is_none());
     }
 }

@@ -1,5 +1,6 @@
-//! Identity providers: discovery, sign-in with the authorization code flow, and logout tokens of OpenID Connect. This crate keeps
-//! no state but the providers' metadata and keys; it decides about no access.
+//! Identity providers: discovery, sign-in with the authorization code flow, access tokens and logout tokens of OpenID Connect. This
+//! crate keeps no state but what it fetched: the providers' metadata and keys, and if configured their answers about access tokens.
+//! It decides about no access.
 
 mod access_token;
 mod answer_cache;
@@ -18,7 +19,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use access_token::AccessToken;
+pub use access_token::{AccessToken, VerifiedToken};
 pub use error::ProviderError;
 pub use logout_token::LogoutToken;
 pub use person::Person;
@@ -81,35 +82,59 @@ impl Providers {
         self.iter().filter(|provider| provider.accepts_access_tokens()).map(Provider::issuer)
     }
 
-    /// Whether a provider may be asked about a token, besides for its keys.
+    /// Whether a token of this form is verified by asking a provider.
     pub fn asks_about(&self, token: &str) -> bool {
-        match unverified_issuer(token) {
-            Ok(issuer) => self.of_issuer(&issuer).is_some_and(Provider::completes_access_tokens),
-            Err(_) => self.iter().any(Provider::introspects),
-        }
+        self.iter().any(Provider::introspects) && unverified_issuer(token).is_err()
     }
 
-    fn of_issuer(&self, issuer: &str) -> Option<&Provider> {
-        self.iter().find(|provider| provider.issuer() == issuer)
-    }
-
-    /// Verifies an access token of any of the providers, for one resource.
+    /// Verifies an access token of any of the providers, for one resource. Its claims can be incomplete.
     ///
     /// # Errors
     /// [`ProviderError::Invalid`], also for the token of another issuer; [`ProviderError::Unavailable`].
-    pub async fn access_token(
+    pub async fn verify_access_token(
         &self,
         token: &str,
         resource: Resource,
         now: Timestamp,
-    ) -> Result<AccessToken, ProviderError> {
+    ) -> Result<VerifiedToken, ProviderError> {
         let issuer = match unverified_issuer(token) {
             Ok(issuer) => issuer,
             Err(error) => return self.introspect(token, resource, now, error).await,
         };
         let unknown = || ProviderError::invalid("the issuer of the token is not known");
-        let provider = self.of_issuer(&issuer).ok_or_else(unknown)?;
-        provider.access_token(token, resource, &self.origin, now).await
+        let provider = self.iter().find(|provider| provider.issuer() == issuer).ok_or_else(unknown)?;
+        provider.verify_access_token(token, resource, &self.origin, now).await
+    }
+
+    /// Adds what is kept about the claims of a verified token. Returns `false` if its provider has to be asked for them.
+    pub fn add_kept_claims(&self, token: &str, verified: &mut VerifiedToken, now: Timestamp) -> bool {
+        self.get(&verified.provider).is_none_or(|provider| provider.add_kept_claims(token, verified, now))
+    }
+
+    /// Asks the provider of a verified token for further claims.
+    ///
+    /// # Errors
+    /// [`ProviderError::Invalid`] if it refuses the token, or answers about another person; [`ProviderError::Unavailable`].
+    pub async fn add_fetched_claims(
+        &self,
+        token: &str,
+        verified: &mut VerifiedToken,
+        now: Timestamp,
+    ) -> Result<(), ProviderError> {
+        self.provider_of(verified)?.add_fetched_claims(token, verified, now).await
+    }
+
+    /// Reads the person of a token.
+    ///
+    /// # Errors
+    /// [`ProviderError::Invalid`].
+    pub fn access_token(&self, verified: VerifiedToken) -> Result<AccessToken, ProviderError> {
+        let provider = self.provider_of(&verified)?;
+        verified.into_access_token(&provider.settings)
+    }
+
+    fn provider_of(&self, verified: &VerifiedToken) -> Result<&Provider, ProviderError> {
+        self.get(&verified.provider).ok_or_else(|| ProviderError::invalid("the token is of no provider"))
     }
 
     /// Asks the provider about a token that is not a JWT.
@@ -119,7 +144,7 @@ impl Providers {
         resource: Resource,
         now: Timestamp,
         not_a_jwt: jsonwebtoken::errors::Error,
-    ) -> Result<AccessToken, ProviderError> {
+    ) -> Result<VerifiedToken, ProviderError> {
         let provider = self.iter().find(|provider| provider.introspects());
         match provider.filter(|_| !token.is_empty() && token.len() <= OPAQUE_TOKEN_MAX_BYTES) {
             Some(provider) => provider.introspect(token, resource, &self.origin, now).await,

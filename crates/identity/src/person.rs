@@ -13,6 +13,32 @@ const MAX_SUBJECT_BYTES: usize = 1_024;
 const TOKEN_CLAIMS: [&str; 12] =
     ["exp", "iat", "nbf", "jti", "nonce", "at_hash", "c_hash", "s_hash", "auth_time", "sid", "azp", "aud"];
 
+/// Further claims that do not describe the person: only the token itself can make them.
+const CLAIMS_OF_TOKENS: [&str; 12] =
+    ["iss", "sub", "client_id", "cid", "appid", "idtyp", "scope", "scp", "acr", "amr", "cnf", "typ"];
+
+/// A claim, and the one that says whether it is verified.
+const VERIFIABLE_CLAIMS: [(&str, &str); 2] =
+    [("email", "email_verified"), ("phone_number", "phone_number_verified")];
+
+/// Adds what UserInfo says about a person to the claims of a token, which count if they differ.
+pub(crate) fn add_user_info(claims: &mut Map<String, Value>, mut user_info: Map<String, Value>) {
+    for name in TOKEN_CLAIMS.iter().chain(&CLAIMS_OF_TOKENS) {
+        user_info.remove(*name);
+    }
+    for (value, is_verified) in VERIFIABLE_CLAIMS {
+        // One may be older than the other: a verified address must not vouch for another one, which the person has typed.
+        let is_same = claims.get(value).is_some_and(|known| user_info.get(value) == Some(known));
+        if !is_same && (claims.contains_key(value) || claims.contains_key(is_verified)) {
+            user_info.remove(value);
+            user_info.remove(is_verified);
+        }
+    }
+    for (name, value) in user_info {
+        claims.entry(name).or_insert(value);
+    }
+}
+
 /// A person as a provider describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
@@ -67,5 +93,44 @@ impl Person {
             return Err(ProviderError::invalid(cause));
         }
         Ok(Self { issuer: settings.issuer.clone(), subject, username, session, claims })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn user_info_adds_what_describes_the_person() {
+        let added = |claims: Value, user_info: Value| {
+            let mut claims = claims.as_object().unwrap().clone();
+            add_user_info(&mut claims, user_info.as_object().unwrap().clone());
+            Value::Object(claims)
+        };
+        assert_eq!(
+            added(json!({"sub": "1", "groups": ["a"]}), json!({"sub": "1", "groups": ["b"], "team": "x"})),
+            json!({"sub": "1", "groups": ["a"], "team": "x"})
+        );
+        for name in ["sid", "aud", "azp", "exp", "iss", "client_id", "scope", "scp", "acr", "amr", "cnf"] {
+            assert_eq!(
+                added(json!({"sub": "1"}), json!({"sub": "1", name: "x"})),
+                json!({"sub": "1"}),
+                "{name}"
+            );
+        }
+        let user_info = json!({"email": "a@example.com", "email_verified": true});
+        for token in [
+            json!({"email": "boss@example.com"}),
+            json!({"email": "boss@example.com", "email_verified": false}),
+            json!({"email_verified": false}),
+        ] {
+            assert_eq!(added(token.clone(), user_info.clone()), token);
+        }
+        let unverified = json!({"email": "boss@example.com", "email_verified": false});
+        assert_eq!(added(json!({"email_verified": true}), unverified), json!({"email_verified": true}));
+        assert_eq!(added(json!({}), user_info.clone()), user_info);
+        assert_eq!(added(json!({"email": "a@example.com"}), user_info.clone()), user_info);
     }
 }

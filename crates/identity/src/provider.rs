@@ -28,7 +28,7 @@ use crate::error::ProviderError;
 use crate::http::{Http, HttpError};
 use crate::logout_token::{self, LogoutToken};
 use crate::metadata::{Known, MetadataCache, error_chain};
-use crate::person::Person;
+use crate::person::{Person, add_user_info};
 use crate::refresh_token::{ExpectedNonce, RefreshToken};
 use crate::settings::{CLOCK_LEEWAY_SECONDS, ProviderSettings, SettingsError, check_issuer};
 
@@ -239,9 +239,7 @@ impl Provider {
         if self.settings.userinfo {
             let subject = verified.subject().clone();
             let more = self.user_info(&client, tokens.access_token().clone(), Some(subject)).await?;
-            for (name, value) in more {
-                claims.entry(name).or_insert(value);
-            }
+            add_user_info(&mut claims, more);
         }
         Person::new(&self.settings, claims)
     }

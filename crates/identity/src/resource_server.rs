@@ -5,7 +5,7 @@ use openidconnect::{IntrospectionUrl, RequestTokenError, SubjectIdentifier, User
 use serde_json::{Map, Value};
 use tracewarden_model::Timestamp;
 
-use crate::access_token::{self, AccessToken, VerifiedToken};
+use crate::access_token::{self, VerifiedToken};
 use crate::answer_cache::Question;
 use crate::error::ProviderError;
 use crate::metadata::{Known, error_chain};
@@ -23,24 +23,18 @@ impl Provider {
         self.settings.access_tokens.as_ref().is_some_and(|accepted| accepted.introspection)
     }
 
-    /// Whether claims that access tokens lack are fetched.
-    pub(crate) fn completes_access_tokens(&self) -> bool {
-        self.settings.access_tokens.as_ref().is_some_and(|accepted| accepted.userinfo)
-    }
-
     /// Verifies an access token for one resource at this origin.
-    pub(crate) async fn access_token(
+    pub(crate) async fn verify_access_token(
         &self,
         token: &str,
         resource: Resource,
         origin: &str,
         now: Timestamp,
-    ) -> Result<AccessToken, ProviderError> {
+    ) -> Result<VerifiedToken, ProviderError> {
         let audiences = self.settings.accepted_tokens()?.audiences(resource, origin);
         let verify =
             |known: &Known| access_token::verify(token, &known.keys, &self.settings, &audiences, now);
-        let verified = self.with_current_keys(now, "the key of the access token is unknown", verify).await?;
-        self.complete(token, verified, now).await
+        self.with_current_keys(now, "the key of the access token is unknown", verify).await
     }
 
     /// Asks the provider about an opaque access token for one resource at this origin (RFC 7662).
@@ -50,18 +44,19 @@ impl Provider {
         resource: Resource,
         origin: &str,
         now: Timestamp,
-    ) -> Result<AccessToken, ProviderError> {
+    ) -> Result<VerifiedToken, ProviderError> {
         let audiences = self.settings.accepted_tokens()?.audiences(resource, origin);
         let kept = self.answers.get(Question::Introspection, token, now);
-        let answer = match &kept {
-            Some(answer) => answer.clone(),
+        let is_new = kept.is_none();
+        let answer = match kept {
+            Some(answer) => answer,
             None => self.introspection(token, now).await?,
         };
         let verified = access_token::check_introspection(answer.clone(), &self.settings, &audiences, now)?;
-        if kept.is_none() {
-            self.answers.put(Question::Introspection, token, answer, now);
+        if is_new {
+            self.answers.put(Question::Introspection, token, &answer, now);
         }
-        self.complete(token, verified, now).await
+        Ok(verified)
     }
 
     /// An error of the provider says nothing about the token.
@@ -81,32 +76,39 @@ impl Provider {
         object(&answer)
     }
 
-    /// Adds the claims of UserInfo, if they are used.
-    async fn complete(
+    /// Adds the claims of UserInfo to those of a token, if they are used and were kept. Returns `false` if they have to be fetched.
+    pub(crate) fn add_kept_claims(&self, token: &str, verified: &mut VerifiedToken, now: Timestamp) -> bool {
+        if !self.settings.access_tokens.as_ref().is_some_and(|accepted| accepted.userinfo) {
+            return true;
+        }
+        let kept = self.answers.get(Question::UserInfo, token, now);
+        // What was kept can be of another subject if the provider now says something else about an opaque token.
+        let is_same = |claims: &Map<String, Value>| {
+            claims.get("sub").and_then(Value::as_str).is_some_and(|sub| Some(sub) == verified.subject())
+        };
+        let Some(claims) = kept.filter(is_same) else { return false };
+        verified.add_user_info(claims);
+        true
+    }
+
+    /// Fetches the claims of UserInfo and adds them to those of a token.
+    pub(crate) async fn add_fetched_claims(
         &self,
         token: &str,
-        mut verified: VerifiedToken,
+        verified: &mut VerifiedToken,
         now: Timestamp,
-    ) -> Result<AccessToken, ProviderError> {
-        if self.completes_access_tokens() {
-            let claims = match self.answers.get(Question::UserInfo, token, now) {
-                Some(claims) => claims,
-                None => {
-                    // Without it, UserInfo could be about another person.
-                    let subject = verified.subject().ok_or_else(|| {
-                        ProviderError::invalid("the token has no `sub`, which UserInfo must confirm")
-                    })?;
-                    let subject = SubjectIdentifier::new(subject.to_owned());
-                    let known = self.metadata.current(&self.http, self.issuer(), now).await?;
-                    let sent = openidconnect::AccessToken::new(token.to_owned());
-                    let claims = self.user_info(&self.client(&known), sent, Some(subject)).await?;
-                    self.answers.put(Question::UserInfo, token, claims.clone(), now);
-                    claims
-                }
-            };
-            verified.add_claims(claims);
-        }
-        verified.into_access_token(&self.settings)
+    ) -> Result<(), ProviderError> {
+        // Without it, UserInfo could be about another person.
+        let subject = verified
+            .subject()
+            .ok_or_else(|| ProviderError::invalid("the token has no `sub`, which UserInfo must confirm"))?;
+        let subject = SubjectIdentifier::new(subject.to_owned());
+        let known = self.metadata.current(&self.http, self.issuer(), now).await?;
+        let sent = openidconnect::AccessToken::new(token.to_owned());
+        let claims = self.user_info(&self.client(&known), sent, Some(subject)).await?;
+        self.answers.put(Question::UserInfo, token, &claims, now);
+        verified.add_user_info(claims);
+        Ok(())
     }
 
     /// Fetches the claims of the UserInfo endpoint, which must be of this subject, if it is known.
@@ -119,12 +121,18 @@ impl Provider {
         let request = client.user_info(access_token, subject).map_err(ProviderError::unavailable)?;
         let answer = request.request_async(&self.http).await.map_err(|error| match error {
             UserInfoError::Request(cause) => ProviderError::unavailable(cause),
-            UserInfoError::Response(status, ..) if !status.is_client_error() => {
-                ProviderError::unavailable(format!("UserInfo: {status}"))
+            // Only these are about the token. The body is not repeated, nor are the values in it: they are claims.
+            UserInfoError::Response(status, ..) if matches!(status.as_u16(), 400 | 401 | 403) => {
+                ProviderError::invalid(format!("UserInfo: {status}"))
             }
-            // The rest of the answer is not repeated: it may contain claims.
-            UserInfoError::Response(status, ..) => ProviderError::invalid(format!("UserInfo: {status}")),
-            other => ProviderError::invalid(error_chain(&other)),
+            UserInfoError::Response(status, _, reason) if status.is_success() => {
+                ProviderError::unavailable(format!("UserInfo: {reason}"))
+            }
+            UserInfoError::Response(status, ..) => ProviderError::unavailable(format!("UserInfo: {status}")),
+            UserInfoError::Parse(error) => {
+                ProviderError::invalid(format!("UserInfo: not as it must be at `{}`", error.path()))
+            }
+            other => ProviderError::invalid(format!("UserInfo: {other}")),
         })?;
         let claims: UserInfoClaims<OtherClaims, CoreGenderClaim> = answer;
         object(&claims)

@@ -277,6 +277,13 @@ fn is_page(path: &str) -> bool {
     path.len() <= RETURN_TO_MAX_BYTES
         && path.starts_with(BASE)
         && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        && !has_dot_segment(path)
+}
+
+/// Whether a browser would leave the application: it removes such segments, also encoded ones.
+fn has_dot_segment(path: &str) -> bool {
+    let path = path.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase().replace("%2e", ".");
+    path.split('/').any(|segment| matches!(segment, "." | ".."))
 }
 
 /// Returns the response to a failed sign-in: the sign-in page, which explains it, for a browser that shows pages, and problem
@@ -324,7 +331,9 @@ mod tests {
 
     #[test]
     fn the_browser_returns_to_pages_of_the_application_only() {
-        for good in ["/ui/", "/ui/traces/0af7?x=1#span", "/ui/users/a%20b", "/ui//evil.example"] {
+        for good in
+            ["/ui/", "/ui/traces/0af7?x=1#span", "/ui/users/a%20b", "/ui//evil.example", "/ui/a?b=../c"]
+        {
             assert!(is_page(good), "{good}");
         }
         for bad in [
@@ -339,6 +348,9 @@ mod tests {
             "/ui/ä",
             "javascript:alert(1)",
             "/\\evil.example/ui/",
+            "/ui/../login/company/logout",
+            "/ui/a/%2E%2e/../x",
+            "/ui/.",
         ] {
             assert!(!is_page(bad), "{bad:?}");
         }

@@ -86,7 +86,7 @@ pub struct Viewers {
     pub broken: Vec<PolicyFailure>,
     /// Users who have a policy that grants access, but can read nothing until they change the password, by name.
     pub must_change_password: Vec<String>,
-    /// Users who have a policy that grants access, but whose access is suspended, by name.
+    /// Users who have a policy that grants access, but whose sessions and API keys are rejected while access is suspended, by name.
     pub suspended: Vec<String>,
     /// Whether users, roles or the access model changed during the evaluation: parts of the response may be from before a change
     /// and others from after it.

@@ -39,6 +39,9 @@ pub(crate) struct Permits {
     pub(crate) token_checks: Limiter,
     /// Questions to the provider about opaque access tokens, by address. Separate from `token_checks`, most of which do not wait.
     pub(crate) introspections: Limiter,
+    /// Questions to the provider about the claims of verified access tokens, by address. Separate from `introspections`, for which
+    /// anyone can send a token.
+    pub(crate) user_info: Limiter,
     /// Writes of the last use, by credential.
     pub(crate) last_use_writes: Limiter,
     /// Audit records of denied or failed calls that wait to be written, by user.
@@ -73,6 +76,7 @@ impl Permits {
             provider_sign_ins: Limiter::shared(PROVIDER_SIGN_INS, PROVIDER_SIGN_INS / SHARE),
             token_checks: Limiter::shared(TOKEN_CHECKS, TOKEN_CHECKS / SHARE),
             introspections: Limiter::shared(TOKEN_CHECKS, TOKEN_CHECKS / SHARE),
+            user_info: Limiter::shared(TOKEN_CHECKS, TOKEN_CHECKS / SHARE),
             last_use_writes: Limiter::by_key(Some(1)),
             audit_records: Limiter::by_key(Some(AUDIT_RECORDS_PER_USER)),
             compilation: Limiter::total(processors.max(2)),

@@ -43,8 +43,9 @@ pub enum ExplainVerdict {
     KeyConstraint,
     /// Not visible: the user is disabled.
     Disabled,
-    /// Not visible: the access of the user is suspended. The identity provider has not confirmed the user for `identity_max_age`,
-    /// or the owner of the service account does not have the role that the account requires.
+    /// Not visible with a session or an API key: the access of the user is suspended. The identity provider has not confirmed the
+    /// user for `identity_max_age`, or the owner of the service account does not have the role that the account requires. Access
+    /// tokens of the provider count.
     Suspended,
     /// Not visible: the user must change the password first. Until then, no session or API key of the user can read traces.
     PasswordChangeRequired,

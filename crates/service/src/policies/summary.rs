@@ -36,7 +36,9 @@ pub(crate) fn decision_summary(applied: &UserPolicies, decision: &Decision, span
         }
         ExplainVerdict::Disabled => format!("{who} {is} disabled and can read no trace"),
         ExplainVerdict::Suspended => {
-            format!("{who} can read no trace while {possessive} access is suspended")
+            format!(
+                "{who} can read no trace with a session or an API key while {possessive} access is suspended"
+            )
         }
         ExplainVerdict::PasswordChangeRequired => {
             format!("{who} can read no trace before the password is changed")
@@ -56,7 +58,8 @@ pub(crate) fn access_summary(applied: &UserPolicies) -> String {
             format!("`{}` is disabled and can read no trace", applied.inputs.caller.username)
         }
         Some(Block::Suspended) => {
-            format!("{}; nothing while their access is suspended", policies_summary(applied))
+            let by_policies = policies_summary(applied);
+            format!("{by_policies}; nothing with a session or an API key while their access is suspended")
         }
         Some(Block::PasswordChangeRequired) => {
             format!("{}; nothing before the password is changed", policies_summary(applied))

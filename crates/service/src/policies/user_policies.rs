@@ -17,10 +17,11 @@ use crate::policies::explanation::{ExplainVerdict, ExplainedUser, PolicyExplanat
 const COLUMN_CHANGED: &str =
     "names a field whose column in ClickHouse has changed; the field has to be marked again";
 
-/// Why authentication rejects all that a user sends, whatever the policies say.
+/// Why authentication rejects the sessions and API keys of a user, whatever the policies say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Block {
     Disabled,
+    /// Access tokens count: their own claims decide.
     Suspended,
     PasswordChangeRequired,
 }

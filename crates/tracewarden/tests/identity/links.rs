@@ -95,7 +95,7 @@ async fn links_are_refused_and_undone(database: TestDatabase) {
     assert_eq!((&record["target"], &record["detail"]["before"]["subject"]), (&json!("ada"), &json!("ada")));
 }
 
-/// Reports about access say what a request would be answered. On the traces of a real engine.
+/// Reports about access say what a session or an API key can read. On the traces of a real engine.
 #[tokio::test]
 async fn reports_know_that_access_is_suspended() {
     let store = Store::start();
@@ -128,11 +128,13 @@ async fn reports_know_that_access_is_suspended() {
             (&json!(false), &json!("suspended")),
             "{explained}"
         );
-        let expected = format!("`{name}` can read no trace while their access is suspended");
+        let expected = format!(
+            "`{name}` can read no trace with a session or an API key while their access is suspended"
+        );
         assert_eq!(explained["summary"], expected);
         let access = admin.get(&format!("/users/{name}/access")).await.expect(200).body;
         let summary = access["summary"].as_str().unwrap();
-        assert!(summary.ends_with("; nothing while their access is suspended"), "{summary}");
+        assert!(summary.ends_with("; nothing with a session or an API key while their access is suspended"));
     }
     browser_of(&company, "bea").await;
     assert_eq!(viewers().await, (json!(["ada", "bea", "owner"]), json!(["robot"])));

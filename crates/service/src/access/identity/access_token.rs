@@ -36,6 +36,18 @@ fn resource(via: Transport) -> Resource {
     }
 }
 
+/// The response does not say what is wrong with a token that anyone can have sent.
+fn rejected(error: ProviderError) -> ServiceError {
+    match error {
+        ProviderError::Invalid(cause) | ProviderError::Refused(cause) => {
+            // Sanitised: a text of the token may be in it.
+            tracing::info!(cause = sanitize(&cause.to_string()), "an access token was rejected");
+            CredentialFault::Token.into()
+        }
+        unavailable @ ProviderError::Unavailable(_) => ServiceError::IdentityProvider(unavailable),
+    }
+}
+
 impl Identities {
     /// Returns what programs need to get an access token for an interface; `None` if none is accepted.
     pub fn protected_resource(&self, via: Transport) -> Option<ProtectedResource> {
@@ -66,17 +78,14 @@ impl Identities {
         let limiter =
             if providers.asks_about(token) { &permits.introspections } else { &permits.token_checks };
         let permit = limiter.try_acquire(address.address()).ok_or(TOO_MANY_TOKENS)?;
-        let verified = providers.access_token(token, resource(info.via), now).await;
+        let verified = providers.verify_access_token(token, resource(info.via), now).await;
         drop(permit);
-        let verified = verified.map_err(|error| match error {
-            // The response does not say what is wrong with a token that anyone can have sent.
-            ProviderError::Invalid(cause) | ProviderError::Refused(cause) => {
-                // Sanitised: a text of the token may be in it.
-                tracing::info!(cause = sanitize(&cause.to_string()), "an access token was rejected");
-                CredentialFault::Token.into()
-            }
-            unavailable @ ProviderError::Unavailable(_) => ServiceError::IdentityProvider(unavailable),
-        })?;
+        let mut verified = verified.map_err(rejected)?;
+        if !providers.add_kept_claims(token, &mut verified, now) {
+            let _permit = permits.user_info.try_acquire(address.address()).ok_or(TOO_MANY_TOKENS)?;
+            providers.add_fetched_claims(token, &mut verified, now).await.map_err(rejected)?;
+        }
+        let verified = providers.access_token(verified).map_err(rejected)?;
         let mut id = hex::encode(tokens::digest(token).0);
         id.truncate(ID_CHARS);
         let mut tx = self.core.db.begin_read().await?;

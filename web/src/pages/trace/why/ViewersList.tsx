@@ -53,7 +53,7 @@ export function ViewersList({ id, onExplain }: { id: string; onExplain: (usernam
         limit={limit}
       />
       <LaterViewers
-        title="Users whose access is suspended, until they sign in again or the owner has the role again"
+        title="Suspended: sessions and API keys are rejected until the user signs in again, or the owner has the role again"
         usernames={data.suspended}
         limit={limit}
       />
