@@ -9,10 +9,9 @@ use tracewarden_clickhouse::display_sql;
 use tracewarden_model::{AccessModel, ClaimsMapping, Timestamp};
 use tracewarden_policy::{self as policy, CheckedPolicy, Diagnostic, role_warnings};
 use utoipa::ToSchema;
-use utoipa::openapi::extensions::Extensions;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
+use crate::access::read_only_list::read_only_texts;
 use crate::core::{
     Administrator, Core, FieldError, IfMatch, Result, ServiceError, blocking, no_change_detail,
     stored_caller, validate, with_members,
@@ -81,15 +80,8 @@ pub struct RoleDetail {
     pub members: Vec<String>,
 }
 
-/// Returns the schema of a list that requests cannot change. `utoipa` has no attribute that marks a list as read-only.
 fn members_schema() -> RefOr<Schema> {
-    let mut mark = Extensions::default();
-    mark.insert("readOnly".to_owned(), true.into());
-    ArrayBuilder::new()
-        .items(ObjectBuilder::new().schema_type(Type::String))
-        .description(Some("Names of the users who have it."))
-        .extensions(Some(mark))
-        .into()
+    read_only_texts("Names of the users who have it.")
 }
 
 /// Result of checking an expression.

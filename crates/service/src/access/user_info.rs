@@ -7,7 +7,9 @@ use sha2::{Digest as _, Sha256};
 use tracewarden_appdb::User;
 use tracewarden_model::Timestamp;
 use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 
+use crate::access::read_only_list::read_only_texts;
 use crate::access::service_accounts::ServiceInfo;
 use crate::core::{Attributes, Core, NEVER_CONFIRMED};
 
@@ -76,8 +78,12 @@ pub struct UserProvider {
     #[schema(required = true, read_only)]
     pub confirmed_at: Option<Timestamp>,
     /// Names of the attributes that the mapping sets, with or without a value.
-    #[schema(read_only)]
+    #[schema(schema_with = mapped_attributes_schema)]
     pub mapped_attributes: BTreeSet<String>,
+}
+
+fn mapped_attributes_schema() -> RefOr<Schema> {
+    read_only_texts("Names of the attributes that the mapping sets, with or without a value.")
 }
 
 impl UserInfo {

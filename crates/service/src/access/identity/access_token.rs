@@ -81,11 +81,12 @@ impl Identities {
         let verified = providers.verify_access_token(token, resource(info.via), now).await;
         drop(permit);
         let mut verified = verified.map_err(rejected)?;
-        if !providers.add_kept_claims(token, &mut verified, now) {
+        let provider = self.provider(&verified.provider)?;
+        if !provider.add_kept_claims(token, &mut verified, now) {
             let _permit = permits.user_info.try_acquire(address.address()).ok_or(TOO_MANY_TOKENS)?;
-            providers.add_fetched_claims(token, &mut verified, now).await.map_err(rejected)?;
+            provider.add_fetched_claims(token, &mut verified, now).await.map_err(rejected)?;
         }
-        let verified = providers.access_token(verified).map_err(rejected)?;
+        let verified = provider.access_token(verified).map_err(rejected)?;
         let mut id = hex::encode(tokens::digest(token).0);
         id.truncate(ID_CHARS);
         let mut tx = self.core.db.begin_read().await?;
