@@ -198,7 +198,7 @@ describe("a user with a password", () => {
   test("is linked to the person at the company, and unlinked, by an administrator", async () => {
     const name = `linked-${Date.now()}`;
     await putPerson(name, { groups: [GROUP] });
-    await ensureUser(admin, name, []);
+    await ensureUser(admin, name, [ROLE]);
     onTestFinished(async () => {
       await admin.call("DELETE", `/users/${name}`);
     });
@@ -216,6 +216,14 @@ describe("a user with a password", () => {
     await dialog.getByLabel("Subject").fill(name);
     await dialog.getByRole("button", { name: "Link", exact: true }).click();
     await waitUntilVisible(page.getByText("Access is suspended"));
+    const { trace_ids: readable } = await colleague.call<{ trace_ids: string[] }>("POST", "/traces/query", {
+      view: "ids",
+      limit: 1,
+    });
+    await page.goto(pagePath(`/trace/${readable[0]}?why=viewers`));
+    const suspended = page.getByRole("alert").filter({ hasText: "Suspended: sessions and API keys" });
+    await waitUntilVisible(suspended.getByText(name));
+    await page.goto(pagePath(`/users/${name}`));
 
     await person.goto(pagePath("/login"));
     await providerButton(person).click();
@@ -223,6 +231,9 @@ describe("a user with a password", () => {
     await page.reload();
     await waitUntilVisible(page.getByText("Signs in with the identity provider company"));
     await waitUntilDetached(page.getByText("Access is suspended"));
+    await page.goto(pagePath(`/users?find=${name}`));
+    await waitUntilVisible(page.getByRole("row", { name }).getByText("Signs in with company"));
+    await page.goto(pagePath(`/users/${name}`));
     await page.getByRole("button", { name: "Unlink" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Unlink" }).click();
     await waitUntilVisible(page.getByText(/^[a-z2-9]{4}(-[a-z2-9]{4}){4}$/));
