@@ -46,7 +46,7 @@ struct TokenClaims {
 #[derive(Debug)]
 pub struct VerifiedToken {
     /// Name of the provider.
-    pub(crate) provider: String,
+    pub provider: String,
     claims: Map<String, Value>,
     client: Option<String>,
     scopes: Vec<String>,

@@ -57,15 +57,16 @@ impl Providers {
         settings: impl IntoIterator<Item = ProviderSettings>,
         origin: &str,
     ) -> Result<Self, SettingsError> {
+        let origin: Arc<str> = origin.into();
         let provider = |settings: ProviderSettings| {
             let accepted = settings.access_tokens.as_ref();
-            match accepted.and_then(|accepted| accepted.shared_audience(origin)) {
+            match accepted.and_then(|accepted| accepted.shared_audience(&origin)) {
                 Some(audience) => Err(SettingsError::Audience(settings.name, audience)),
-                None => Ok((settings.name.clone(), Provider::new(settings)?)),
+                None => Ok((settings.name.clone(), Provider::new(settings, Arc::clone(&origin))?)),
             }
         };
         let by_name = settings.into_iter().map(provider).collect::<Result<_, SettingsError>>()?;
-        let providers = Self { by_name: Arc::new(by_name), origin: origin.into() };
+        let providers = Self { by_name: Arc::new(by_name), origin };
         if providers.iter().filter(|provider| provider.introspects()).count() > 1 {
             return Err(SettingsError::Introspection);
         }
@@ -87,7 +88,7 @@ impl Providers {
         self.iter().any(Provider::introspects) && unverified_issuer(token).is_err()
     }
 
-    /// Verifies an access token of any of the providers, for one resource. Its claims can be incomplete.
+    /// Verifies an access token of any of the providers, for one resource. [`Provider::access_token`] reads the person.
     ///
     /// # Errors
     /// [`ProviderError::Invalid`], also for the token of another issuer; [`ProviderError::Unavailable`].
@@ -103,38 +104,7 @@ impl Providers {
         };
         let unknown = || ProviderError::invalid("the issuer of the token is not known");
         let provider = self.iter().find(|provider| provider.issuer() == issuer).ok_or_else(unknown)?;
-        provider.verify_access_token(token, resource, &self.origin, now).await
-    }
-
-    /// Adds what is kept about the claims of a verified token. Returns `false` if its provider has to be asked for them.
-    pub fn add_kept_claims(&self, token: &str, verified: &mut VerifiedToken, now: Timestamp) -> bool {
-        self.get(&verified.provider).is_none_or(|provider| provider.add_kept_claims(token, verified, now))
-    }
-
-    /// Asks the provider of a verified token for further claims.
-    ///
-    /// # Errors
-    /// [`ProviderError::Invalid`] if it refuses the token, or answers about another person; [`ProviderError::Unavailable`].
-    pub async fn add_fetched_claims(
-        &self,
-        token: &str,
-        verified: &mut VerifiedToken,
-        now: Timestamp,
-    ) -> Result<(), ProviderError> {
-        self.provider_of(verified)?.add_fetched_claims(token, verified, now).await
-    }
-
-    /// Reads the person of a token.
-    ///
-    /// # Errors
-    /// [`ProviderError::Invalid`].
-    pub fn access_token(&self, verified: VerifiedToken) -> Result<AccessToken, ProviderError> {
-        let provider = self.provider_of(&verified)?;
-        verified.into_access_token(&provider.settings)
-    }
-
-    fn provider_of(&self, verified: &VerifiedToken) -> Result<&Provider, ProviderError> {
-        self.get(&verified.provider).ok_or_else(|| ProviderError::invalid("the token is of no provider"))
+        provider.verify_access_token(token, resource, now).await
     }
 
     /// Asks the provider about a token that is not a JWT.
@@ -147,7 +117,7 @@ impl Providers {
     ) -> Result<VerifiedToken, ProviderError> {
         let provider = self.iter().find(|provider| provider.introspects());
         match provider.filter(|_| !token.is_empty() && token.len() <= OPAQUE_TOKEN_MAX_BYTES) {
-            Some(provider) => provider.introspect(token, resource, &self.origin, now).await,
+            Some(provider) => provider.introspect(token, resource, now).await,
             None => Err(ProviderError::invalid(not_a_jwt)),
         }
     }

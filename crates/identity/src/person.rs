@@ -13,19 +13,22 @@ const MAX_SUBJECT_BYTES: usize = 1_024;
 const TOKEN_CLAIMS: [&str; 12] =
     ["exp", "iat", "nbf", "jti", "nonce", "at_hash", "c_hash", "s_hash", "auth_time", "sid", "azp", "aud"];
 
-/// Further claims that do not describe the person: only the token itself can make them.
-const CLAIMS_OF_TOKENS: [&str; 12] =
-    ["iss", "sub", "client_id", "cid", "appid", "idtyp", "scope", "scp", "acr", "amr", "cnf", "typ"];
+/// Further claims that do not describe the person. They are kept, but only if the token itself makes them.
+const ONLY_IN_TOKENS: [&str; 11] =
+    ["iss", "client_id", "cid", "appid", "idtyp", "scope", "scp", "acr", "amr", "cnf", "typ"];
 
 /// A claim, and the one that says whether it is verified.
 const VERIFIABLE_CLAIMS: [(&str, &str); 2] =
     [("email", "email_verified"), ("phone_number", "phone_number_verified")];
 
+/// Returns the claims of UserInfo that describe the person. The person may have chosen the value of others, such as `sid`.
+pub(crate) fn describing_person(mut user_info: Map<String, Value>) -> Map<String, Value> {
+    user_info.retain(|name, _| !TOKEN_CLAIMS.iter().chain(&ONLY_IN_TOKENS).any(|known| known == name));
+    user_info
+}
+
 /// Adds what UserInfo says about a person to the claims of a token, which count if they differ.
 pub(crate) fn add_user_info(claims: &mut Map<String, Value>, mut user_info: Map<String, Value>) {
-    for name in TOKEN_CLAIMS.iter().chain(&CLAIMS_OF_TOKENS) {
-        user_info.remove(*name);
-    }
     for (value, is_verified) in VERIFIABLE_CLAIMS {
         // One may be older than the other: a verified address must not vouch for another one, which the person has typed.
         let is_same = claims.get(value).is_some_and(|known| user_info.get(value) == Some(known));
@@ -113,13 +116,6 @@ mod tests {
             added(json!({"sub": "1", "groups": ["a"]}), json!({"sub": "1", "groups": ["b"], "team": "x"})),
             json!({"sub": "1", "groups": ["a"], "team": "x"})
         );
-        for name in ["sid", "aud", "azp", "exp", "iss", "client_id", "scope", "scp", "acr", "amr", "cnf"] {
-            assert_eq!(
-                added(json!({"sub": "1"}), json!({"sub": "1", name: "x"})),
-                json!({"sub": "1"}),
-                "{name}"
-            );
-        }
         let user_info = json!({"email": "a@example.com", "email_verified": true});
         for token in [
             json!({"email": "boss@example.com"}),
@@ -132,5 +128,13 @@ mod tests {
         assert_eq!(added(json!({"email_verified": true}), unverified), json!({"email_verified": true}));
         assert_eq!(added(json!({}), user_info.clone()), user_info);
         assert_eq!(added(json!({"email": "a@example.com"}), user_info.clone()), user_info);
+    }
+
+    #[test]
+    fn user_info_says_nothing_about_the_token() {
+        for name in ["sid", "aud", "azp", "exp", "iss", "client_id", "scope", "scp", "acr", "amr", "cnf"] {
+            let user_info = json!({"sub": "1", name: "x"}).as_object().unwrap().clone();
+            assert_eq!(Value::Object(describing_person(user_info)), json!({"sub": "1"}), "{name}");
+        }
     }
 }

@@ -103,15 +103,17 @@ pub struct Provider {
     pub(crate) http: Http,
     pub(crate) metadata: MetadataCache,
     pub(crate) answers: AnswerCache,
+    /// Scheme, host and port under which users reach this service.
+    pub(crate) origin: Arc<str>,
 }
 
 impl Provider {
-    pub(crate) fn new(settings: ProviderSettings) -> Result<Self, SettingsError> {
+    pub(crate) fn new(settings: ProviderSettings, origin: Arc<str>) -> Result<Self, SettingsError> {
         let issuer = check_issuer(&settings.issuer)?;
         let http = Http::new(&issuer, settings.ca_certificates.as_deref())?;
         let kept_for = settings.access_tokens.as_ref().and_then(|accepted| accepted.cache_ttl);
         let answers = AnswerCache::new(kept_for.unwrap_or_default());
-        Ok(Self { settings, http, metadata: MetadataCache::default(), answers })
+        Ok(Self { settings, http, metadata: MetadataCache::default(), answers, origin })
     }
 
     /// Name, in paths and in mappings.

@@ -5,10 +5,11 @@ use openidconnect::{IntrospectionUrl, RequestTokenError, SubjectIdentifier, User
 use serde_json::{Map, Value};
 use tracewarden_model::Timestamp;
 
-use crate::access_token::{self, VerifiedToken};
+use crate::access_token::{self, AccessToken, VerifiedToken};
 use crate::answer_cache::Question;
 use crate::error::ProviderError;
 use crate::metadata::{Known, error_chain};
+use crate::person::describing_person;
 use crate::provider::{OidcClient, OtherClaims, Provider, object, token_error};
 use crate::resource::Resource;
 
@@ -23,29 +24,31 @@ impl Provider {
         self.settings.access_tokens.as_ref().is_some_and(|accepted| accepted.introspection)
     }
 
-    /// Verifies an access token for one resource at this origin.
+    fn audiences(&self, resource: Resource) -> Result<Vec<String>, ProviderError> {
+        Ok(self.settings.accepted_tokens()?.audiences(resource, &self.origin))
+    }
+
+    /// Verifies an access token for one resource.
     pub(crate) async fn verify_access_token(
         &self,
         token: &str,
         resource: Resource,
-        origin: &str,
         now: Timestamp,
     ) -> Result<VerifiedToken, ProviderError> {
-        let audiences = self.settings.accepted_tokens()?.audiences(resource, origin);
+        let audiences = self.audiences(resource)?;
         let verify =
             |known: &Known| access_token::verify(token, &known.keys, &self.settings, &audiences, now);
         self.with_current_keys(now, "the key of the access token is unknown", verify).await
     }
 
-    /// Asks the provider about an opaque access token for one resource at this origin (RFC 7662).
+    /// Asks the provider about an opaque access token for one resource (RFC 7662).
     pub(crate) async fn introspect(
         &self,
         token: &str,
         resource: Resource,
-        origin: &str,
         now: Timestamp,
     ) -> Result<VerifiedToken, ProviderError> {
-        let audiences = self.settings.accepted_tokens()?.audiences(resource, origin);
+        let audiences = self.audiences(resource)?;
         let kept = self.answers.get(Question::Introspection, token, now);
         let is_new = kept.is_none();
         let answer = match kept {
@@ -77,7 +80,7 @@ impl Provider {
     }
 
     /// Adds the claims of UserInfo to those of a token, if they are used and were kept. Returns `false` if they have to be fetched.
-    pub(crate) fn add_kept_claims(&self, token: &str, verified: &mut VerifiedToken, now: Timestamp) -> bool {
+    pub fn add_kept_claims(&self, token: &str, verified: &mut VerifiedToken, now: Timestamp) -> bool {
         if !self.settings.access_tokens.as_ref().is_some_and(|accepted| accepted.userinfo) {
             return true;
         }
@@ -92,7 +95,10 @@ impl Provider {
     }
 
     /// Fetches the claims of UserInfo and adds them to those of a token.
-    pub(crate) async fn add_fetched_claims(
+    ///
+    /// # Errors
+    /// [`ProviderError::Invalid`] if the provider refuses the token, or answers about another person; [`ProviderError::Unavailable`].
+    pub async fn add_fetched_claims(
         &self,
         token: &str,
         verified: &mut VerifiedToken,
@@ -111,7 +117,15 @@ impl Provider {
         Ok(())
     }
 
-    /// Fetches the claims of the UserInfo endpoint, which must be of this subject, if it is known.
+    /// Reads the person of a token.
+    ///
+    /// # Errors
+    /// [`ProviderError::Invalid`].
+    pub fn access_token(&self, verified: VerifiedToken) -> Result<AccessToken, ProviderError> {
+        verified.into_access_token(&self.settings)
+    }
+
+    /// Fetches the claims of the UserInfo endpoint that describe the person, who must have this subject, if it is known.
     pub(crate) async fn user_info(
         &self,
         client: &OidcClient,
@@ -135,6 +149,6 @@ impl Provider {
             other => ProviderError::invalid(format!("UserInfo: {other}")),
         })?;
         let claims: UserInfoClaims<OtherClaims, CoreGenderClaim> = answer;
-        object(&claims)
+        Ok(describing_person(object(&claims)?))
     }
 }

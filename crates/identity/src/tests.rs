@@ -18,7 +18,7 @@ const CLIENT_ID: &str = "tracewarden";
 fn provider(issuer: &str) -> Provider {
     // A second installation in the same process fails, which is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Provider::new(ProviderSettings {
+    let settings = ProviderSettings {
         name: "company".to_owned(),
         label: "Company".to_owned(),
         issuer: issuer.to_owned(),
@@ -39,8 +39,8 @@ fn provider(issuer: &str) -> Provider {
             userinfo: false,
             cache_ttl: None,
         }),
-    })
-    .unwrap()
+    };
+    Provider::new(settings, "https://traces.example.com".into()).unwrap()
 }
 
 /// Metadata and keys without a provider that serves them.

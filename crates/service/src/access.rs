@@ -5,6 +5,7 @@ mod break_glass;
 mod change_password;
 pub(crate) mod identity;
 pub(crate) mod preview;
+mod read_only_list;
 mod roles;
 mod service_accounts;
 mod service_keys;

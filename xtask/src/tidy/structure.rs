@@ -11,7 +11,7 @@ const MAX_LINES: usize = 500;
 /// Maximum number of functions in the inherent `impl` blocks of a type.
 const MAX_METHODS: usize = 40;
 /// Maximum number of lines of the product: `crates/*/src` outside `cfg(test)`, without the sample data.
-const MAX_PRODUCT_LINES: usize = 78_179;
+const MAX_PRODUCT_LINES: usize = 78_178;
 
 /// Not part of the product: what the demo and the tests read.
 const SAMPLE_DATA: &str = "crates/sample-data";

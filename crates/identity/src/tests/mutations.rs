@@ -1,6 +1,7 @@
 //! Tokens altered in every part are rejected with an error, and none panics.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,6 +12,7 @@ use serde_json::{Map, Value, json};
 use tracewarden_testkit::repetitions::{self, Repetitions};
 
 use super::{CLIENT_ID, at, known, person, provider};
+use crate::answer_cache::{AnswerCache, Question};
 use crate::logout_token::{self, Expected};
 use crate::metadata::{Known, usable_keys};
 use crate::{Provider, access_token};
@@ -378,6 +380,24 @@ fn access_tokens_with_other_claims_are_refused() {
         ("given_name", json!("Z\u{301}o\u{308}e \u{1F989} \u{202E}")),
     ] {
         assert!(accepts(name, value.clone()), "{name}: {value}");
+    }
+}
+
+/// A provider may say something else about an opaque token after a while.
+#[test]
+fn kept_claims_are_of_the_tokens_own_person() {
+    let mut provider = provider(ISSUER);
+    provider.answers = AnswerCache::new(Duration::from_secs(60));
+    provider.settings.access_tokens.as_mut().unwrap().userinfo = true;
+    let claims = json!({"sub": "paula", "groups": ["/payments"]});
+    provider.answers.put(Question::UserInfo, "token", claims.as_object().unwrap(), at(NOW));
+    for (subject, is_same) in [(json!("paula"), true), (json!("ada"), false), (Value::Null, false)] {
+        let mut answer = with(&access_claims(), "sub", subject.clone());
+        answer.insert("active".to_owned(), json!(true));
+        let audiences = [AUDIENCE.to_owned()];
+        let mut token =
+            access_token::check_introspection(answer, &provider.settings, &audiences, at(NOW)).unwrap();
+        assert_eq!(provider.add_kept_claims("token", &mut token, at(NOW)), is_same, "{subject}");
     }
 }
 

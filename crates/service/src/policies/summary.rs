@@ -52,18 +52,16 @@ pub(crate) fn decision_summary(applied: &UserPolicies, decision: &Decision, span
 
 /// Formats "`ada` can read a trace when …".
 pub(crate) fn access_summary(applied: &UserPolicies) -> String {
+    let by_policies = || policies_summary(applied);
     match applied.inputs.block {
-        None => policies_summary(applied),
+        None => by_policies(),
         Some(Block::Disabled) => {
             format!("`{}` is disabled and can read no trace", applied.inputs.caller.username)
         }
         Some(Block::Suspended) => {
-            let by_policies = policies_summary(applied);
-            format!("{by_policies}; nothing with a session or an API key while their access is suspended")
+            by_policies() + "; nothing with a session or an API key while their access is suspended"
         }
-        Some(Block::PasswordChangeRequired) => {
-            format!("{}; nothing before the password is changed", policies_summary(applied))
-        }
+        Some(Block::PasswordChangeRequired) => by_policies() + "; nothing before the password is changed",
     }
 }
 

@@ -74,12 +74,8 @@ impl Traces {
             drop(tx);
             let access = self.core.access_even_if_broken(authority).await?;
             let detail = access.detail([("explained", user_decision_inputs(&user, &roles))]);
-            let inputs = PolicyInputs::user(
-                &user,
-                Block::of(&user, &self.core),
-                roles,
-                access.authority.model.clone(),
-            );
+            let (block, model) = (Block::of(&user, &self.core), access.authority.model.clone());
+            let inputs = PolicyInputs::user(&user, block, roles, model);
             Ok(PreparedRead { access, plan: inputs, detail })
         };
         let (started, target) = (Instant::now(), TraceIdNotations::recorded(trace_id));
